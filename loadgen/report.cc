@@ -72,7 +72,9 @@ std::string CountsText(const Summary& summary) {
     table.AddRow(
         {name, FormatCount(count), fmt::format("{:.1f}", rate), fmt::format("{:.2f} %", share)});
   };
-  const auto rate = [&](uint64_t count) { return static_cast<double>(count) / summary.seconds; };
+  const auto rate = [&](uint64_t count) {
+    return summary.seconds > 0 ? static_cast<double>(count) / summary.seconds : 0;
+  };
   add("offered", summary.offered, summary.offered_per_second);
   add("completed", summary.completed, summary.completed_per_second);
   add("rejected", summary.rejected, rate(summary.rejected));

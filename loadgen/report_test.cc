@@ -36,7 +36,7 @@ RunResult MakeRun(size_t count, double rate = 100) {
   run.warmup_seconds = 5;
   run.lengths.assign(count, 24);
   run.summary = Summarize(*samples, run.lengths, static_cast<double>(count) / 100);
-  run.verdict = Judge(run.summary, {}, "");
+  run.verdict = Judge(run.summary, {}, {});
   run.samples = samples;
   return run;
 }
@@ -293,6 +293,15 @@ TEST(ReportTest, AModelAloneHasNoLineOfItsOwnAndWhatWasNotMeasuredNoFigure) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2) << csv;
   run.parts.clear();
   EXPECT_EQ(RunJson(run)["inputs_per_second"], 24);
+}
+
+TEST(ReportTest, ARunThatWasStoppedInItsWarmUpHasNoRates) {
+  RunResult run = MakeRun(0);
+  run.summary.cancelled = 3;
+  const std::string text = RunText(run);
+  EXPECT_NE(text.find(", 5 s warm-up, 0 s measured\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\ncancelled         3         0.0  0.00 %\n"), std::string::npos) << text;
+  EXPECT_EQ(RunJson(run)["offered_per_second"], 0);
 }
 
 TEST(ReportTest, RecordsHoldEveryRequest) {

@@ -63,7 +63,7 @@ class Run final : public SendTarget {
   bool WaitForSender(double seconds);
   void Drain(const ProgressCallback& progress);
   RunProgress Now(const char* phase) const;
-  std::string WhyEndedEarly() const;
+  double MeasuredSeconds() const;
 
   const RunOptions& options_;
   const Workload& workload_;
@@ -79,6 +79,7 @@ class Run final : public SendTarget {
   std::condition_variable sender_ended_;
   bool sender_done_ = false;
   SendEnd end_ = SendEnd::kAll;
+  int64_t ended_ns_ = 0;    // when the sender did, from the run's start
   bool cut_short_ = false;  // stopped when all was sent, and not all answered
   ThreadPriority priority_ = ThreadPriority::kNormal;
   std::map<std::string, uint64_t> errors_;
@@ -129,9 +130,11 @@ void Run::Complete(const AsyncCaller::Done& done) {
 void Run::SendAll() {
   const ThreadPriority priority = RaiseThisThread();
   const SendEnd end = SendOnSchedule(start_ns_, *samples_, clock_, *this, stop_);
+  const int64_t ended_ns = clock_.Now() - start_ns_;
   std::lock_guard lock(mutex_);
   priority_ = priority;
   end_ = end;
+  ended_ns_ = ended_ns;
   sender_done_ = true;
   sender_ended_.notify_all();
 }
@@ -175,16 +178,13 @@ void Run::Drain(const ProgressCallback& progress) {
   }
 }
 
-std::string Run::WhyEndedEarly() const {
-  switch (end_) {
-    case SendEnd::kAll:
-      return "";
-    case SendEnd::kNoRoom:
-      return fmt::format("{} requests were in flight", options_.caller.most_in_flight);
-    case SendEnd::kStopped:
-      break;
+// All that was planned, or as far as the sender got; 0 where that was not beyond the warm-up.
+double Run::MeasuredSeconds() const {
+  if (end_ == SendEnd::kAll) {
+    return options_.seconds;
   }
-  return "it was stopped";
+  const double seconds = static_cast<double>(ended_ns_ - samples_->measure_from()) * 1e-9;
+  return std::clamp(seconds, 0.0, options_.seconds);
 }
 
 RunResult Run::Measure(const ProgressCallback& progress) {
@@ -212,14 +212,14 @@ RunResult Run::Measure(const ProgressCallback& progress) {
     result.lengths.push_back(workload_.length(pick));
     result.part_of.push_back(pick.part);
   }
-  result.summary = Summarize(*samples_, result.lengths, options_.seconds);
+  const double seconds = MeasuredSeconds();
+  result.summary = Summarize(*samples_, result.lengths, seconds);
   for (uint32_t p = 0; p < workload_.parts().size(); ++p) {
     const Workload::Part& part = workload_.parts()[p];
-    result.parts.push_back(
-        {part.name, part.weight, part.inputs,
-         SummarizePart(*samples_, result.lengths, options_.seconds, result.part_of, p)});
+    result.parts.push_back({part.name, part.weight, part.inputs,
+                            SummarizePart(*samples_, result.lengths, seconds, result.part_of, p)});
   }
-  result.verdict = Judge(result.summary, options_.limits, WhyEndedEarly());
+  result.verdict = Judge(result.summary, options_.limits, {end_, options_.caller.most_in_flight});
   if (cut_short_) {
     result.verdict.findings.push_back(
         {"it was stopped before all was answered", "await the drain, which ends with --timeout"});

@@ -70,7 +70,7 @@ std::string ProgressText(const RunProgress& progress);
 using ProgressCallback = std::function<void(const RunProgress&)>;
 
 // Blocks until every answer is there, or was given up after the calls' timeout. `stop` set ends the
-// run early (INVALID). UNAVAILABLE where no connection stands; INVALID_ARGUMENT for more than 1e8 requests.
+// run early (INVALID; the summary is of the time until then). UNAVAILABLE where no connection stands; INVALID_ARGUMENT for more than 1e8 requests.
 absl::StatusOr<RunResult> RunOpenLoop(const RunOptions& options, const Workload& workload,
                                       const ProgressCallback& progress,
                                       const std::atomic<bool>& stop);

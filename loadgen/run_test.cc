@@ -300,6 +300,35 @@ TEST(RunTest, AStoppedRunIsInvalid) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->samples->sent(), 0u);
   EXPECT_FALSE(result->verdict.valid());
+  EXPECT_EQ(result->summary.seconds, 0);
+  EXPECT_EQ(result->summary.offered, 0u);
+}
+
+TEST(RunTest, AStoppedRunTellsOfTheTimeUntilThen) {
+  Bench bench({});
+  RunOptions options = bench.Options();
+  options.process = ArrivalProcess::kConstant;
+  options.rate = 300;
+  options.warmup_seconds = 0;
+  options.seconds = 3600;
+  options.limits.least_answers = 1'000'000;
+  const auto progress = [&](const RunProgress& now) { bench.stop = now.completed > 0; };
+  const auto result = RunOpenLoop(options, *bench.workload, progress, bench.stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const Summary& summary = result->summary;
+  ASSERT_GT(summary.seconds, 0);
+  ASSERT_LT(summary.seconds, 3600);
+  EXPECT_EQ(summary.sent, result->samples->sent());
+  EXPECT_NEAR(static_cast<double>(summary.offered), 300 * summary.seconds, 1.01)
+      << "what was due until then, whenever that was";
+  EXPECT_EQ(summary.offered_per_second, static_cast<double>(summary.offered) / summary.seconds);
+  EXPECT_GT(summary.completed_per_second, 0);
+  EXPECT_LE(summary.completed_per_second * summary.seconds,
+            static_cast<double>(summary.completed) + 0.01);
+  EXPECT_EQ(result->parts.at(0).summary.seconds, summary.seconds);
+  EXPECT_FALSE(result->verdict.overload);
+  EXPECT_EQ(result->verdict.findings.at(0).reason,
+            "the schedule was not sent to its end: it was stopped");
 }
 
 // Ctrl-C while answers are awaited, which a server may keep for as long as calls have time.

@@ -41,6 +41,7 @@ Distribution Describe(std::vector<int64_t> values) {
 
 Samples::Samples(std::vector<int64_t> intended_ns, int64_t measure_from_ns)
     : intended_(std::move(intended_ns)),
+      measure_from_(measure_from_ns),
       first_measured_(std::lower_bound(intended_.begin(), intended_.end(), measure_from_ns) -
                       intended_.begin()),
       sent_(intended_.size(), -1),
@@ -96,21 +97,26 @@ struct Chosen {
   bool operator()(size_t i) const { return parts == nullptr || (*parts)[i] == part; }
 };
 
+// When the phase was over, ns from the run's start.
+int64_t EndOf(const Samples& samples, double seconds) {
+  return samples.measure_from() + std::llround(seconds * 1e9);
+}
+
+double PerSecond(uint64_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+}
+
 // Right answers that came while the phase lasted, a second.
 double CompletedPerSecond(const Samples& samples, double seconds, const Chosen& chosen) {
-  if (samples.first_measured() == samples.size()) {
-    return 0;
-  }
-  // The phase begins where the first measured request was due, give or take one gap.
-  const int64_t begin = samples.intended(samples.first_measured());
-  const int64_t end = begin + static_cast<int64_t>(seconds * 1e9);
+  const int64_t begin = samples.measure_from();
+  const int64_t end = EndOf(samples, seconds);
   uint64_t count = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     const Samples::Record record = samples.at(i);
     count += chosen(i) && record.outcome == SampleOutcome::kCompleted && record.done >= begin &&
              record.done < end;
   }
-  return static_cast<double>(count) / seconds;
+  return PerSecond(count, seconds);
 }
 
 // The times of those that count, before they are sorted.
@@ -138,9 +144,11 @@ Summary SummarizeChosen(const Samples& samples, const std::vector<int32_t>& leng
                         const Chosen& chosen) {
   Summary summary;
   Times times;
+  const int64_t end = EndOf(samples, seconds);
   for (size_t i = samples.first_measured(); i < samples.size(); ++i) {
-    if (chosen(i)) {
-      const Samples::Record record = samples.at(i);
+    const Samples::Record record = samples.at(i);
+    // What was neither sent nor due when the sender ended was offered to nobody.
+    if (chosen(i) && (record.sent >= 0 || record.intended <= end)) {
       CountOutcome(record, summary);
       times.Add(record, lengths[i]);
     }
@@ -158,7 +166,7 @@ Summary SummarizeChosen(const Samples& samples, const std::vector<int32_t>& leng
   summary.send_lag = Describe(std::move(times.lag));
   summary.first_word = Describe(std::move(times.first_word));
   summary.seconds = seconds;
-  summary.offered_per_second = static_cast<double>(summary.offered) / seconds;
+  summary.offered_per_second = PerSecond(summary.offered, seconds);
   summary.completed_per_second = CompletedPerSecond(samples, seconds, chosen);
   return summary;
 }

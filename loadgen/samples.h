@@ -63,6 +63,7 @@ class Samples {
 
   size_t size() const { return intended_.size(); }
   size_t first_measured() const { return first_measured_; }
+  int64_t measure_from() const { return measure_from_; }
   int64_t intended(size_t i) const { return intended_[i]; }
 
   // The sender's.
@@ -89,6 +90,7 @@ class Samples {
 
  private:
   std::vector<int64_t> intended_;
+  int64_t measure_from_;
   size_t first_measured_;
   std::vector<int64_t> sent_;
   std::vector<int64_t> done_;
@@ -102,14 +104,14 @@ class Samples {
 
 // What a run adds up to; requests of the measuring phase only, but for completed_per_second.
 struct Summary {
-  uint64_t offered = 0;  // intended times in the phase
+  uint64_t offered = 0;  // intended times in the phase, as far as it went
   uint64_t sent = 0;
   uint64_t completed = 0;
   uint64_t rejected = 0;
   uint64_t failed = 0;
   uint64_t cancelled = 0;
   uint64_t lost = 0;   // sent, and no word of it until the end of the drain
-  double seconds = 0;  // how long the phase was
+  double seconds = 0;  // how long the phase was; 0: the run ended in its warm-up, and rates are 0
   double offered_per_second = 0;
   double completed_per_second = 0;  // answers that came during the phase, whenever they were sent
   Distribution response;            // completed requests
@@ -125,7 +127,8 @@ struct Summary {
   std::vector<Bucket> by_length;  // those that hold a request
 };
 
-// `lengths`: one for each request. After the run.
+// `lengths`: one for each request. `seconds`: how long the phase lasted from `measure_from` on; less than was planned where
+// the sender ended early, and what was due later is then no part of it. After the run.
 Summary Summarize(const Samples& samples, const std::vector<int32_t>& lengths, double seconds);
 // The same of those requests alone whose part (one for each request) is `part`.
 Summary SummarizePart(const Samples& samples, const std::vector<int32_t>& lengths, double seconds,

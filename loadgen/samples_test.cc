@@ -113,6 +113,36 @@ TEST(SamplesTest, ARequestThatWasNeverSentIsOfferedButNotLost) {
   EXPECT_EQ(samples.at(1).sent, -1);
 }
 
+// Four were planned, 10 ns apart; the sender ended 25 ns after the first of them was due, with two of three sent.
+TEST(SamplesTest, WhatWasDueAfterTheSenderEndedIsNotOffered) {
+  Samples samples({0, 10, 20, 30, 40}, 10);
+  for (size_t i = 0; i < 3; ++i) {
+    samples.Sent(i, samples.intended(i) + 1);
+    samples.Done(i, samples.intended(i) + 6, SampleOutcome::kCompleted);
+  }
+  const Summary summary = Summarize(samples, {1, 1, 1, 1, 1}, 25e-9);
+  EXPECT_EQ(summary.offered, 3u) << "the one that was due is, the one after that is not";
+  EXPECT_EQ(summary.sent, 2u);
+  EXPECT_EQ(summary.completed, 2u);
+  EXPECT_NEAR(summary.offered_per_second, 3 / 25e-9, 1);
+  EXPECT_NEAR(summary.completed_per_second, 2 / 25e-9, 1);
+}
+
+TEST(SamplesTest, WhatWasSentWasOfferedHoweverTheClocksAreRead) {
+  Samples samples({0, 10}, 0);
+  samples.Sent(0, 0);
+  samples.Sent(1, 10);
+  EXPECT_EQ(Summarize(samples, {1, 1}, 9e-9).offered, 2u);
+}
+
+TEST(SamplesTest, APhaseOfNoLengthHasNoRates) {
+  Samples samples({0, 10}, 20);
+  const Summary summary = Summarize(samples, {1, 1}, 0);
+  EXPECT_EQ(summary.offered_per_second, 0);
+  EXPECT_EQ(summary.completed_per_second, 0);
+  EXPECT_EQ(Summarize(Samples({0, 30}, 20), {1, 1}, 0).offered, 0u) << "due after it ended";
+}
+
 TEST(SamplesTest, ARunThatEndedInItsWarmUpMeasuredNothing) {
   Samples samples({0, 10}, 20);
   samples.Sent(0, 5);
@@ -139,6 +169,17 @@ TEST(SamplesTest, LatenciesAreGroupedByLength) {
   EXPECT_EQ(summary.by_length[0].response.max, 80);
   EXPECT_EQ(summary.by_length[1].shortest, 9);
   EXPECT_EQ(summary.by_length[3].response.max, 3300);
+}
+
+TEST(SamplesTest, APhaseBeginsWhenTheWarmUpEndsNotWithItsFirstRequest) {
+  Samples samples({0, 500}, 100);
+  const int64_t done[] = {150, 550};
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples.Sent(i, samples.intended(i));
+    samples.Done(i, done[i], SampleOutcome::kCompleted);
+  }
+  const Summary summary = Summarize(samples, {1, 1}, 500e-9);
+  EXPECT_NEAR(summary.completed_per_second, 2 / 500e-9, 1);
 }
 
 TEST(SamplesTest, ThroughputCountsTheAnswersThatCameInThePhase) {

@@ -88,7 +88,7 @@ TEST(SenderTest, AServerThatStallsASecondShowsLatenciesThatFallFromASecond) {
     }
   }
   EXPECT_EQ(suffered, 1000);
-  EXPECT_TRUE(Judge(outcomes.summary, {}, "").valid());
+  EXPECT_TRUE(Judge(outcomes.summary, {}, {}).valid());
 }
 
 TEST(SenderTest, ASenderHeldBackForASecondHidesNothingAndIsInvalid) {
@@ -111,7 +111,7 @@ TEST(SenderTest, ASenderHeldBackForASecondHidesNothingAndIsInvalid) {
   EXPECT_EQ(count([&](const auto& r) { return slow(r.done - r.intended); }), 991);
   EXPECT_GT(*outcomes.summary.response.percentiles[2], 900 * kMs);
   EXPECT_LT(*outcomes.summary.service.percentiles[2], 2 * kMs);
-  const Verdict verdict = Judge(outcomes.summary, {}, "");
+  const Verdict verdict = Judge(outcomes.summary, {}, {});
   ASSERT_EQ(verdict.findings.size(), 1u);
   EXPECT_EQ(verdict.findings[0].reason, "send lag p99 is 969 ms, more than 1.00 ms");
 }

@@ -9,6 +9,20 @@
 namespace cellbatch {
 namespace {
 
+// Where the schedule was not sent to its end.
+Finding EndedEarly(const Summary& summary, const Ending& ending) {
+  constexpr char kReason[] = "the schedule was not sent to its end: ";
+  if (ending.end == SendEnd::kNoRoom) {
+    return {fmt::format("{}{} requests were in flight", kReason, ending.most_in_flight),
+            "lower --rate, or raise --most-outstanding if the server is meant to queue so many"};
+  }
+  return {fmt::format("{}it was stopped", kReason),
+          summary.seconds > 0
+              ? fmt::format("let it run to its end: this is of the {} measured until then",
+                            FormatDuration(summary.seconds * 1e9))
+              : "let it run to its end: it had measured nothing yet"};
+}
+
 Finding TooFewAnswers(const Summary& summary, uint64_t least) {
   const double rate = summary.completed_per_second;
   const std::string remedy =
@@ -20,12 +34,10 @@ Finding TooFewAnswers(const Summary& summary, uint64_t least) {
 
 }  // namespace
 
-Verdict Judge(const Summary& summary, const VerdictLimits& limits, const std::string& ended_early) {
+Verdict Judge(const Summary& summary, const VerdictLimits& limits, const Ending& ending) {
   Verdict verdict;
-  if (!ended_early.empty()) {
-    verdict.findings.push_back(
-        {fmt::format("the schedule was not sent to its end: {}", ended_early),
-         "lower --rate, or raise --most-outstanding if the server is meant to queue so many"});
+  if (ending.end != SendEnd::kAll) {
+    verdict.findings.push_back(EndedEarly(summary, ending));
   }
   if (summary.send_lag_p99 > limits.most_send_lag_p99_ns) {
     verdict.findings.push_back(
@@ -44,14 +56,17 @@ Verdict Judge(const Summary& summary, const VerdictLimits& limits, const std::st
         {fmt::format("{} requests failed", summary.failed),
          "see the errors below; for timeouts lower --rate or raise --timeout"});
   }
-  if (summary.completed < limits.least_answers) {
+  // A run that was stopped, or ended in its warm-up, had no time for them: nothing to be said of server or --duration.
+  const bool had_time = ending.end != SendEnd::kStopped && summary.seconds > 0;
+  if (had_time && summary.completed < limits.least_answers) {
     verdict.findings.push_back(TooFewAnswers(summary, limits.least_answers));
   }
   // 1 % and four deviations of a Poisson count: less is chance.
   const double offered = static_cast<double>(summary.offered);
   const double chance = 4 * std::sqrt(offered) / std::max(1.0, summary.seconds);
-  verdict.overload = summary.rejected > 0 ||
-                     summary.completed_per_second < 0.99 * summary.offered_per_second - chance;
+  const bool behind = summary.completed_per_second < 0.99 * summary.offered_per_second - chance;
+  // Where the sender ended early, what was in flight just then is missing from a phase of any length.
+  verdict.overload = summary.rejected > 0 || (behind && ending.end == SendEnd::kAll);
   return verdict;
 }
 

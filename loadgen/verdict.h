@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "loadgen/samples.h"
+#include "loadgen/sender.h"
 
 namespace cellbatch {
 
@@ -24,14 +25,20 @@ struct Finding {
 
 struct Verdict {
   std::vector<Finding> findings;  // empty: VALID
-  // Not wrong, but to be read with the figures: the server was beyond its capacity.
+  // Not wrong, but to be read with the figures: the server was beyond its capacity. Whether it kept up with the rate is
+  // only said of a schedule that was sent to its end.
   bool overload = false;
 
   bool valid() const { return findings.empty(); }
 };
 
-// `ended_early`: the sender gave up before its schedule was over; empty, or why.
-Verdict Judge(const Summary& summary, const VerdictLimits& limits, const std::string& ended_early);
+// How the sending ended.
+struct Ending {
+  SendEnd end = SendEnd::kAll;
+  int most_in_flight = 0;  // as many as there was room for
+};
+
+Verdict Judge(const Summary& summary, const VerdictLimits& limits, const Ending& ending);
 
 }  // namespace cellbatch
 

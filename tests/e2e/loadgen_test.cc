@@ -95,6 +95,25 @@ Loaded Load(const std::string& flags, const std::string& first = "") {
   return loaded;
 }
 
+// The same of "lstm", with a SIGINT when so many more answers are there.
+Loaded LoadAndStop(const std::string& flags, uint64_t answers) {
+  const std::string pid = TempFile("loadgen.pid");
+  const uint64_t before = Served::Get().Answered("lstm");
+  std::atomic<bool> over = false;
+  std::thread stopper([&] {
+    using std::chrono::milliseconds;
+    while (!over && Served::Get().Answered("lstm") - before < answers) {
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    std::this_thread::sleep_for(milliseconds(500));  // for the last answer to be read
+    if (!over) kill(std::stoi(ReadFile(pid)), SIGINT);
+  });
+  Loaded loaded = Load("--model=lstm " + flags, fmt::format("echo $$ > {}; ", pid));
+  over = true;
+  stopper.join();
+  return loaded;
+}
+
 void ExpectAllRight(const Loaded& loaded, int offered = 40) {
   ASSERT_TRUE(loaded.run.is_object()) << loaded.text;
   EXPECT_EQ(loaded.run["offered"], offered) << loaded.text;
@@ -250,23 +269,26 @@ TEST_F(LoadgenCallTest, WhatASweepMeasuredIsToldThoughALaterPointFails) {
 }
 
 TEST_F(LoadgenCallTest, ASweepIsStoppedInThePauseBetweenItsPoints) {
-  const std::string pid = TempFile("loadgen.pid");
   const uint64_t before = Served::Get().Answered("lstm");
-  std::atomic<bool> over = false;
-  std::thread stopper([&] {
-    using std::chrono::milliseconds;
-    while (!over && Served::Get().Answered("lstm") - before < 40) {
-      std::this_thread::sleep_for(milliseconds(20));
-    }
-    std::this_thread::sleep_for(milliseconds(500));  // for the last answer to be read
-    if (!over) kill(std::stoi(ReadFile(pid)), SIGINT);
-  });
-  const Loaded loaded =
-      Load("--model=lstm --sweep=40:80:40 --cooldown=3600", fmt::format("echo $$ > {}; ", pid));
-  over = true;
-  stopper.join();
+  const Loaded loaded = LoadAndStop("--sweep=40:80:40 --cooldown=3600", 40);
   ExpectAllRight(loaded);
   EXPECT_EQ(Served::Get().Answered("lstm") - before, 40u) << "the second point was run";
+}
+
+TEST_F(LoadgenCallTest, ARunThatIsStoppedTellsOfTheTimeUntilThenAndIsNoSuccess) {
+  const Loaded loaded = LoadAndStop("--duration=3600", 40);
+  EXPECT_EQ(loaded.exit_code, 1) << loaded.text;
+  ASSERT_TRUE(loaded.run.is_object()) << loaded.text;
+  const double seconds = loaded.run["seconds"], offered = loaded.run["offered"];
+  EXPECT_LT(seconds, 3600);
+  EXPECT_NEAR(offered, 40 * seconds, 1.01) << "one every 25 ms, until then";
+  EXPECT_EQ(loaded.run["offered_per_second"], offered / seconds);
+  EXPECT_GE(loaded.run["completed"], 40);
+  EXPECT_EQ(loaded.run["overload"], false) << loaded.text;
+  EXPECT_NE(loaded.text.find("INVALID: the schedule was not sent to its end: it was stopped\n"
+                             "  do: let it run to its end: this is of the "),
+            std::string::npos)
+      << loaded.text;
 }
 
 TEST_F(LoadgenCallTest, WhatDoesNotGoTogetherIsNamedByItsField) {
