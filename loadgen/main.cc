@@ -23,6 +23,7 @@
 #include "loadgen/options.h"
 #include "loadgen/report.h"
 #include "loadgen/run.h"
+#include "loadgen/sweep.h"
 #include "loadgen/workload.h"
 
 namespace cellbatch {
@@ -116,13 +117,14 @@ bool Pause(double seconds, const std::atomic<bool>& stop) {
   return !stop;
 }
 
-// Into `results` what was measured, also where a later run could not be made.
+// Into `results` what was measured, also where a later run could not be made. CANCELLED where it was stopped before it
+// came to every rate.
 absl::Status RunAll(const Options& options, double capacity, const Workload& workload,
                     const std::atomic<bool>& stop, std::vector<RunResult>& results) {
   ProgressLine line;
   for (const Rate& rate : options.rates) {
     if (!results.empty() && !Pause(options.cooldown, stop)) {
-      break;
+      return absl::CancelledError("stopped before every rate was measured");
     }
     RunOptions run;
     run.caller = CallerOptions(options, options.timeout);
@@ -138,9 +140,6 @@ absl::Status RunAll(const Options& options, double capacity, const Workload& wor
       return result.status();
     }
     results.push_back(*std::move(result));
-    if (stop) {
-      break;
-    }
   }
   return absl::OkStatus();
 }
@@ -195,7 +194,7 @@ std::string ServersView(const Options& options) {
 }
 
 absl::Status WriteFiles(const Options& options, const Workload& workload,
-                        const std::vector<RunResult>& runs,
+                        const std::vector<RunResult>& runs, const std::vector<double>& not_measured,
                         const absl::StatusOr<Capacity>& capacity) {
   nlohmann::json json = {{"url", options.url},
                          {"model", workload.name()},
@@ -209,6 +208,7 @@ absl::Status WriteFiles(const Options& options, const Workload& workload,
   }
   if (options.sweep) {
     json["highest_sustained_rate"] = HighestSustained(runs);
+    json["rates_not_measured"] = not_measured;
   }
   // A server's error text may be anything.
   constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
@@ -220,13 +220,17 @@ absl::Status WriteFiles(const Options& options, const Workload& workload,
   return status;
 }
 
-void PrintResults(const Options& options, const std::vector<RunResult>& runs) {
+void PrintResults(const Options& options, const std::vector<RunResult>& runs,
+                  const std::vector<double>& not_measured) {
   if (options.sweep) {
     std::cout << SweepText(runs);
     const double highest = HighestSustained(runs);
     std::cout << (highest > 0
                       ? fmt::format("\nhighest rate sustained: {:.1f} requests/s\n", highest)
                       : "\nno rate was sustained\n");
+    if (!not_measured.empty()) {
+      std::cout << fmt::format("not measured: {}\n", RatesText(not_measured));
+    }
     return;
   }
   for (const RunResult& run : runs) {
@@ -254,16 +258,17 @@ absl::StatusOr<bool> Measure(const Options& options, const std::atomic<bool>& st
     std::cout << CapacityText(*capacity) << std::flush;
   }
   std::vector<RunResult> runs;
-  absl::Status status =
-      RunAll(options, capacity.ok() ? capacity->per_second : 0, **workload, stop, runs);
+  const double per_second = capacity.ok() ? capacity->per_second : 0;
+  absl::Status status = RunAll(options, per_second, **workload, stop, runs);
   if (!status.ok() && runs.empty()) {
     return status;
   }
   if (!runs.empty() && !options.sweep) {
     std::cout << ServersView(options) << "\n";
   }
-  PrintResults(options, runs);
-  status.Update(WriteFiles(options, **workload, runs, capacity));
+  const std::vector<double> not_measured = NotMeasured(options.rates, per_second, runs.size());
+  PrintResults(options, runs, not_measured);
+  status.Update(WriteFiles(options, **workload, runs, not_measured, capacity));
   if (!status.ok()) {
     return status;
   }

@@ -17,7 +17,7 @@ constexpr char kPurpose[] =
     "No coordinated omission: the whole schedule is made before the run from the seed, each "
     "request\n"
     "is sent when it is due whatever became of those before it, and its latency counts from then.\n"
-    "Exit code 0: VALID. 1: INVALID, or no run was possible. 2: wrong flags.";
+    "Exit code 0: VALID. 1: INVALID, or not every run was made. 2: wrong flags.";
 
 // Flags that are texts before they are options.
 struct Texts {

@@ -329,6 +329,17 @@ TEST(SweepTest, TheHighestRateSustainedIsBelowTheFirstThatWasNot) {
   EXPECT_EQ(HighestSustained(points), 0);
 }
 
+TEST(SweepTest, WhatWasNotMeasuredIsNamed) {
+  const auto shares = ParseSweep("10%:40%:10%");
+  ASSERT_TRUE(shares.ok()) << shares.status();
+  const std::vector<double> left = NotMeasured(*shares, 1000, 1);
+  ASSERT_EQ(left.size(), 3u);
+  EXPECT_NEAR(left[0], 200, 1e-6);
+  EXPECT_EQ(RatesText(left), "200.0 to 400.0 requests/s (3 rates)");
+  EXPECT_EQ(RatesText(NotMeasured(*shares, 1000, 3)), "400.0 requests/s");
+  EXPECT_TRUE(NotMeasured(*shares, 1000, 4).empty());
+}
+
 TEST(SweepTest, BothEndsAreIncluded) {
   const auto points = ParseSweep("10:50:20");
   ASSERT_TRUE(points.ok()) << points.status();

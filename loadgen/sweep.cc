@@ -54,6 +54,20 @@ absl::StatusOr<std::vector<Rate>> ParseSweep(const std::string& text) {
   return points;
 }
 
+std::vector<double> NotMeasured(const std::vector<Rate>& rates, double capacity, size_t measured) {
+  std::vector<double> left;
+  for (size_t i = measured; i < rates.size(); ++i) {
+    left.push_back(rates[i].Resolve(capacity));
+  }
+  return left;
+}
+
+std::string RatesText(const std::vector<double>& rates) {
+  return rates.size() == 1 ? fmt::format("{:.1f} requests/s", rates.front())
+                           : fmt::format("{:.1f} to {:.1f} requests/s ({} rates)", rates.front(),
+                                         rates.back(), rates.size());
+}
+
 double HighestSustained(const std::vector<RunResult>& points) {
   std::vector<const RunResult*> upwards;
   for (const RunResult& point : points) {

@@ -28,6 +28,11 @@ absl::StatusOr<Rate> ParseRate(const std::string& flag, const std::string& text)
 // FROM:TO:STEP, both ends included; all three rates or all three shares, at most 1,000 points.
 absl::StatusOr<std::vector<Rate>> ParseSweep(const std::string& text);
 
+// Requests/s of those rates that a sweep has no point for: it goes upwards, and `measured` is how many it came to.
+std::vector<double> NotMeasured(const std::vector<Rate>& rates, double capacity, size_t measured);
+// "80.0 requests/s" or "700.0 to 900.0 requests/s (3 rates)"; not empty, upwards.
+std::string RatesText(const std::vector<double>& rates);
+
 // The highest rate of the points at and below which every run was VALID and kept up; 0 for none.
 double HighestSustained(const std::vector<RunResult>& points);
 

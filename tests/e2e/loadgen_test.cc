@@ -73,7 +73,8 @@ std::string ReadFile(const std::string& path) {
 struct Loaded {
   int exit_code = -1;
   std::string text;  // what it printed
-  Json run;          // the first of its JSON; null: there was none
+  Json all;          // its JSON; no object: there was none
+  Json run;          // the first run of it; null: there was none
 };
 
 // Forty requests, one every 25 ms. `first`: what the shell does before it becomes the load generator.
@@ -90,8 +91,8 @@ Loaded Load(const std::string& flags, const std::string& first = "") {
   char block[512];
   for (size_t n = 0; (n = fread(block, 1, sizeof(block), pipe)) > 0;) loaded.text.append(block, n);
   loaded.exit_code = pclose(pipe) / 256;
-  const Json all = Json::parse(ReadFile(json), nullptr, /*allow_exceptions=*/false);
-  if (all.is_object() && !all["runs"].empty()) loaded.run = all["runs"][0];
+  loaded.all = Json::parse(ReadFile(json), nullptr, /*allow_exceptions=*/false);
+  if (loaded.all.is_object() && !loaded.all["runs"].empty()) loaded.run = loaded.all["runs"][0];
   return loaded;
 }
 
@@ -265,14 +266,32 @@ TEST_F(LoadgenCallTest, WhatASweepMeasuredIsToldThoughALaterPointFails) {
   const bool valid = loaded.run.value("verdict", "") == "VALID";
   const char* sustained = valid ? "\nhighest rate sustained: 40.0" : "\nno rate was sustained";
   EXPECT_NE(loaded.text.find(sustained), std::string::npos) << loaded.text;
+  EXPECT_NE(loaded.text.find("\nnot measured: 2000000040.0 requests/s\n"), std::string::npos)
+      << loaded.text;
   EXPECT_NE(ReadFile(csv), "");
 }
 
-TEST_F(LoadgenCallTest, ASweepIsStoppedInThePauseBetweenItsPoints) {
+TEST_F(LoadgenCallTest, ASweepThatIsStoppedInAPauseSaysWhatItDidNotMeasureAndIsNoSuccess) {
   const uint64_t before = Served::Get().Answered("lstm");
-  const Loaded loaded = LoadAndStop("--sweep=40:80:40 --cooldown=3600", 40);
+  const Loaded loaded = LoadAndStop("--sweep=40:120:40 --cooldown=3600", 40);
   ExpectAllRight(loaded);
   EXPECT_EQ(Served::Get().Answered("lstm") - before, 40u) << "the second point was run";
+  EXPECT_EQ(loaded.exit_code, 1) << loaded.text;
+  for (const char* says : {"\nnot measured: 80.0 to 120.0 requests/s (2 rates)\n",
+                           "CANCELLED: stopped before every rate was measured"}) {
+    EXPECT_NE(loaded.text.find(says), std::string::npos) << loaded.text;
+  }
+  EXPECT_EQ(loaded.all["runs"].size(), 1u) << "what was measured is written";
+  EXPECT_EQ(loaded.all["rates_not_measured"], Json({80.0, 120.0}));
+}
+
+TEST_F(LoadgenCallTest, ASweepThatIsStoppedInAPointIsNoSuccess) {
+  const Loaded loaded = LoadAndStop("--sweep=40:80:40 --duration=3600 --cooldown=0", 40);
+  EXPECT_EQ(loaded.exit_code, 1) << loaded.text;
+  EXPECT_NE(loaded.text.find("\nno rate was sustained\nnot measured: 80.0 requests/s\n"),
+            std::string::npos)
+      << loaded.text;
+  EXPECT_EQ(loaded.all["runs"].size(), 1u) << loaded.text;
 }
 
 TEST_F(LoadgenCallTest, ARunThatIsStoppedTellsOfTheTimeUntilThenAndIsNoSuccess) {
