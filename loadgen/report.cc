@@ -25,6 +25,7 @@ const char* OutcomeName(SampleOutcome outcome) {
     case SampleOutcome::kRejected:
       return "rejected";
     case SampleOutcome::kFailed:
+    case SampleOutcome::kUnanswered:
       return "failed";
     case SampleOutcome::kCancelled:
       break;

@@ -311,6 +311,15 @@ TEST(ReportTest, RecordsHoldEveryRequest) {
             "measure,24,10000000,10050000,10052000,completed,,-1,0\n");
 }
 
+TEST(ReportTest, InRecordsWhoGotNoAnswerHasFailed) {
+  RunResult run = MakeRun(1);
+  auto samples = std::make_shared<Samples>(Intended(1), 0);
+  samples->Sent(0, 1);
+  samples->Done(0, 2, SampleOutcome::kUnanswered);
+  run.samples = samples;
+  EXPECT_NE(RecordsCsv(run).find("\nmeasure,24,0,1,2,failed,,-1,0\n"), std::string::npos);
+}
+
 TEST(SweepTest, ATableHasALineForEachPointAndTheReasonsBelow) {
   const std::string text = SweepText({MakeRun(1000, 100), MakeRun(10, 200)});
   EXPECT_NE(text.find("offered/s"), std::string::npos);

@@ -30,6 +30,9 @@ SampleOutcome OutcomeOf(absl::StatusCode code, bool gave_up) {
       return SampleOutcome::kCompleted;
     case absl::StatusCode::kResourceExhausted:
       return SampleOutcome::kRejected;
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kUnavailable:
+      return SampleOutcome::kUnanswered;
     case absl::StatusCode::kCancelled:
       return gave_up ? SampleOutcome::kCancelled : SampleOutcome::kFailed;
     default:
@@ -153,7 +156,8 @@ RunProgress Run::Now(const char* phase) const {
   now.sent = samples_->sent();
   now.completed = samples_->so_far(SampleOutcome::kCompleted);
   now.rejected = samples_->so_far(SampleOutcome::kRejected);
-  now.failed = samples_->so_far(SampleOutcome::kFailed);
+  now.failed =
+      samples_->so_far(SampleOutcome::kFailed) + samples_->so_far(SampleOutcome::kUnanswered);
   return now;
 }
 

@@ -271,6 +271,25 @@ TEST(RunTest, WhatTheServerCancelsIsAFailureAndMakesTheRunInvalid) {
                           [&](const Finding& finding) { return finding.reason == failed; }));
 }
 
+TEST(RunTest, AnErrorIsAnAnswerUnlessItSaysThatThereIsNone) {
+  const std::pair<absl::StatusCode, SampleOutcome> codes[] = {
+      {absl::StatusCode::kInvalidArgument, SampleOutcome::kFailed},
+      {absl::StatusCode::kInternal, SampleOutcome::kFailed},
+      {absl::StatusCode::kCancelled, SampleOutcome::kFailed},
+      {absl::StatusCode::kDeadlineExceeded, SampleOutcome::kUnanswered},
+      {absl::StatusCode::kUnavailable, SampleOutcome::kUnanswered},
+      {absl::StatusCode::kResourceExhausted, SampleOutcome::kRejected}};
+  for (const auto& [code, outcome] : codes) {
+    SCOPED_TRACE(absl::StatusCodeToString(code));
+    Bench bench({.answer = code});
+    const auto result = RunOpenLoop(bench.Options(), *bench.workload, {}, bench.stop);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->samples->so_far(outcome), result->samples->size());
+    const bool rejected = outcome == SampleOutcome::kRejected;
+    EXPECT_EQ(result->summary.failed, rejected ? 0 : result->summary.offered);
+  }
+}
+
 TEST(RunTest, RejectionsAreCountedApartFromFailures) {
   Bench bench({.delay = std::chrono::milliseconds(30), .most_in_flight = 3});
   const auto result = RunOpenLoop(bench.Options(), *bench.workload, {}, bench.stop);

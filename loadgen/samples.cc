@@ -85,6 +85,7 @@ void CountOutcome(const Samples::Record& record, Summary& summary) {
   summary.completed += record.outcome == SampleOutcome::kCompleted;
   summary.rejected += record.outcome == SampleOutcome::kRejected;
   summary.failed += record.outcome == SampleOutcome::kFailed;
+  summary.failed += record.outcome == SampleOutcome::kUnanswered;
   summary.cancelled += record.outcome == SampleOutcome::kCancelled;
   summary.lost += record.outcome == SampleOutcome::kPending && record.sent >= 0;
   summary.words += record.outcome == SampleOutcome::kCompleted ? record.words : 0;
@@ -106,17 +107,22 @@ double PerSecond(uint64_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : 0;
 }
 
-// Right answers that came while the phase lasted, a second.
-double CompletedPerSecond(const Samples& samples, double seconds, const Chosen& chosen) {
+// Of what came while the phase lasted, a second.
+struct CameInPhase {
+  double completed, answered;
+};
+CameInPhase CameWithin(const Samples& samples, double seconds, const Chosen& chosen) {
   const int64_t begin = samples.measure_from();
   const int64_t end = EndOf(samples, seconds);
-  uint64_t count = 0;
+  uint64_t completed = 0, wrong = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
     const Samples::Record record = samples.at(i);
-    count += chosen(i) && record.outcome == SampleOutcome::kCompleted && record.done >= begin &&
-             record.done < end;
+    if (chosen(i) && record.done >= begin && record.done < end) {
+      completed += record.outcome == SampleOutcome::kCompleted;
+      wrong += record.outcome == SampleOutcome::kFailed;
+    }
   }
-  return PerSecond(count, seconds);
+  return {PerSecond(completed, seconds), PerSecond(completed + wrong, seconds)};
 }
 
 // The times of those that count, before they are sorted.
@@ -167,7 +173,9 @@ Summary SummarizeChosen(const Samples& samples, const std::vector<int32_t>& leng
   summary.first_word = Describe(std::move(times.first_word));
   summary.seconds = seconds;
   summary.offered_per_second = PerSecond(summary.offered, seconds);
-  summary.completed_per_second = CompletedPerSecond(samples, seconds, chosen);
+  const CameInPhase came = CameWithin(samples, seconds, chosen);
+  summary.completed_per_second = came.completed;
+  summary.answered_per_second = came.answered;
   return summary;
 }
 

@@ -22,11 +22,12 @@
 namespace cellbatch {
 
 enum class SampleOutcome : uint8_t {
-  kPending,    // not sent, or sent and never answered
-  kCompleted,  // a right answer
-  kRejected,   // RESOURCE_EXHAUSTED: the server was full
-  kFailed,     // any other error, a timeout among them
-  kCancelled,  // given up by this side
+  kPending,     // not sent, or sent and never answered
+  kCompleted,   // a right answer
+  kRejected,    // RESOURCE_EXHAUSTED: the server was full
+  kFailed,      // any other error that is an answer: the server has dealt with the request
+  kUnanswered,  // DEADLINE_EXCEEDED, UNAVAILABLE: it has not. Counted as failed, too
+  kCancelled,   // given up by this side
 };
 
 // Percentiles by nearest rank: p of n values is the ceil(p*n)-th smallest, always a value that was.
@@ -99,21 +100,22 @@ class Samples {
   std::vector<SampleOutcome> outcome_;
   std::atomic<uint64_t> sent_count_{0};
   std::atomic<uint64_t> finished_{0};
-  std::array<std::atomic<uint64_t>, 5> outcomes_{};
+  std::array<std::atomic<uint64_t>, 6> outcomes_{};
 };
 
-// What a run adds up to; requests of the measuring phase only, but for completed_per_second.
+// What a run adds up to; requests of the measuring phase only, but for completed_per_second and answered_per_second.
 struct Summary {
   uint64_t offered = 0;  // intended times in the phase, as far as it went
   uint64_t sent = 0;
   uint64_t completed = 0;
   uint64_t rejected = 0;
-  uint64_t failed = 0;
+  uint64_t failed = 0;  // unanswered ones, too
   uint64_t cancelled = 0;
   uint64_t lost = 0;   // sent, and no word of it until the end of the drain
   double seconds = 0;  // how long the phase was; 0: the run ended in its warm-up, and rates are 0
   double offered_per_second = 0;
   double completed_per_second = 0;  // answers that came during the phase, whenever they were sent
+  double answered_per_second = 0;   // likewise, errors that are answers (kFailed) among them
   Distribution response;            // completed requests
   Distribution service;             // completed requests
   Distribution send_lag;            // every request sent

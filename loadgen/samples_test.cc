@@ -195,6 +195,23 @@ TEST(SamplesTest, ThroughputCountsTheAnswersThatCameInThePhase) {
   EXPECT_EQ(summary.completed_per_second, 2);
 }
 
+TEST(SamplesTest, OfFailuresThoseThatAreAnswersWereKeptUpWith) {
+  Samples samples({0, 10, 20, 30, 40}, 0);
+  const SampleOutcome outcomes[] = {SampleOutcome::kCompleted, SampleOutcome::kFailed,
+                                    SampleOutcome::kUnanswered, SampleOutcome::kRejected,
+                                    SampleOutcome::kFailed};
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples.Sent(i, samples.intended(i));
+    // The last one comes when the phase is over.
+    samples.Done(i, i == 4 ? 1'000'000'000 : samples.intended(i) + 5, outcomes[i]);
+  }
+  const Summary summary = Summarize(samples, std::vector<int32_t>(5, 1), 1);
+  EXPECT_EQ(summary.failed, 3u) << "who got no answer has failed, too";
+  EXPECT_EQ(summary.rejected, 1u);
+  EXPECT_EQ(summary.completed_per_second, 1);
+  EXPECT_EQ(summary.answered_per_second, 2);
+}
+
 TEST(SamplesTest, WordsCountWhereTheWholeAnswerWasRight) {
   Samples samples({0, 10, 20, 30}, 10);
   for (size_t i = 0; i < 4; ++i) {

@@ -25,10 +25,13 @@ Finding EndedEarly(const Summary& summary, const Ending& ending) {
 
 Finding TooFewAnswers(const Summary& summary, uint64_t least) {
   const double rate = summary.completed_per_second;
-  const std::string remedy =
-      rate > 0 ? fmt::format("measure for at least {:.0f} s at this rate (--duration)",
-                             std::ceil(1.1 * static_cast<double>(least) / rate))
-               : "see why the server answers nothing (cellbatch-client health)";
+  std::string remedy = "see why the server answers nothing (cellbatch-client health)";
+  if (rate > 0) {
+    remedy = fmt::format("measure for at least {:.0f} s at this rate (--duration)",
+                         std::ceil(1.1 * static_cast<double>(least) / rate));
+  } else if (summary.answered_per_second > 0) {
+    remedy = "see the errors below: the server answers with nothing else";
+  }
   return {fmt::format("{} answers, a p99 needs {}", summary.completed, least), remedy};
 }
 
@@ -61,10 +64,10 @@ Verdict Judge(const Summary& summary, const VerdictLimits& limits, const Ending&
   if (had_time && summary.completed < limits.least_answers) {
     verdict.findings.push_back(TooFewAnswers(summary, limits.least_answers));
   }
-  // 1 % and four deviations of a Poisson count: less is chance.
+  // 1 % and four deviations of a Poisson count: less is chance. An error that came at once was kept up with.
   const double offered = static_cast<double>(summary.offered);
   const double chance = 4 * std::sqrt(offered) / std::max(1.0, summary.seconds);
-  const bool behind = summary.completed_per_second < 0.99 * summary.offered_per_second - chance;
+  const bool behind = summary.answered_per_second < 0.99 * summary.offered_per_second - chance;
   // Where the sender ended early, what was in flight just then is missing from a phase of any length.
   verdict.overload = summary.rejected > 0 || (behind && ending.end == SendEnd::kAll);
   return verdict;

@@ -11,7 +11,7 @@ Summary GoodRun() {
   Summary summary;
   summary.offered = summary.sent = summary.completed = 2000;
   summary.seconds = 20;
-  summary.offered_per_second = summary.completed_per_second = 100;
+  summary.offered_per_second = summary.completed_per_second = summary.answered_per_second = 100;
   summary.send_lag_p99 = 1'000'000;
   return summary;
 }
@@ -48,7 +48,7 @@ TEST(VerdictTest, OfARunThatWasStoppedNeitherRateNorServerIsBlamed) {
   Summary summary = GoodRun();
   summary.completed = 354;
   summary.seconds = 1.8;
-  summary.completed_per_second = 50;
+  summary.completed_per_second = summary.answered_per_second = 50;
   const Verdict verdict = Judge(summary, {}, {SendEnd::kStopped, 65536});
   ASSERT_EQ(verdict.findings.size(), 1u) << "it had no time for 459 answers";
   EXPECT_EQ(verdict.findings[0].reason, "the schedule was not sent to its end: it was stopped");
@@ -67,12 +67,12 @@ TEST(VerdictTest, OfARunThatWasStoppedNeitherRateNorServerIsBlamed) {
 // What is in flight as the sender ends is missing from what was answered: of a short phase, most of it.
 TEST(VerdictTest, WhetherTheServerKeptUpIsOnlySaidOfAScheduleThatWasSentToItsEnd) {
   Summary summary = GoodRun();
-  summary.completed_per_second = 50;
+  summary.completed_per_second = summary.answered_per_second = 50;
   EXPECT_TRUE(Judge(summary, {}, {SendEnd::kAll, 9}).overload);
   EXPECT_FALSE(Judge(summary, {}, {SendEnd::kNoRoom, 9}).overload);
   EXPECT_FALSE(Judge(summary, {}, {SendEnd::kStopped, 9}).overload);
   summary.completed = 0;
-  summary.completed_per_second = 0;
+  summary.completed_per_second = summary.answered_per_second = 0;
   EXPECT_EQ(Judge(summary, {}, {SendEnd::kNoRoom, 9}).findings.size(), 2u)
       << "a server that answers nothing is worth a look";
   summary.seconds = 0;
@@ -91,10 +91,13 @@ TEST(VerdictTest, TooFewAnswersNameTheDurationThatWouldDo) {
   summary.completed = 459;
   EXPECT_TRUE(Judge(summary, {}, {}).valid());
   summary.completed = 0;
-  summary.completed_per_second = 0;
+  summary.completed_per_second = summary.answered_per_second = 0;
   EXPECT_EQ(Judge(summary, {}, {}).findings.at(0).remedy,
             "see why the server answers nothing (cellbatch-client health)")
       << "no duration would do";
+  summary.answered_per_second = 100;
+  EXPECT_EQ(Judge(summary, {}, {}).findings.at(0).remedy,
+            "see the errors below: the server answers with nothing else");
 }
 
 TEST(VerdictTest, RejectionsAreValidButMarked) {
@@ -107,9 +110,18 @@ TEST(VerdictTest, RejectionsAreValidButMarked) {
 TEST(VerdictTest, AnswersThatFallBehindTheOfferAreOverload) {
   Summary summary = GoodRun();
   // 2,000 are offered give or take 45, and four times that in 20 s are 8.9 a second; and 1 % of 100.
-  summary.completed_per_second = 90;
+  summary.completed_per_second = summary.answered_per_second = 90;
   EXPECT_TRUE(Judge(summary, {}, {}).overload);
-  summary.completed_per_second = 91;  // chance
+  summary.completed_per_second = summary.answered_per_second = 91;  // chance
+  EXPECT_FALSE(Judge(summary, {}, {}).overload);
+}
+
+TEST(VerdictTest, AServerThatAnswersEveryRequestWithAnErrorAtOnceKeepsUp) {
+  Summary summary = GoodRun();
+  summary.completed = 0;
+  summary.completed_per_second = 0;
+  summary.failed = 2000;
+  EXPECT_FALSE(Judge(summary, {}, {}).valid());
   EXPECT_FALSE(Judge(summary, {}, {}).overload);
 }
 

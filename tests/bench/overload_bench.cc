@@ -69,7 +69,10 @@ Accepted AcceptedOf(const RunResult& run, double deadline_s) {
   Accepted accepted;
   for (size_t i = run.samples->first_measured(); i < run.samples->size(); ++i) {
     const Samples::Record r = run.samples->at(i);
-    if (r.outcome != SampleOutcome::kCompleted && r.outcome != SampleOutcome::kFailed) continue;
+    if (r.outcome != SampleOutcome::kCompleted && r.outcome != SampleOutcome::kFailed &&
+        r.outcome != SampleOutcome::kUnanswered) {
+      continue;
+    }
     const int64_t took = r.done - r.intended;
     accepted.times_ns.push_back(took);
     if (r.outcome == SampleOutcome::kCompleted && static_cast<double>(took) <= deadline_s * 1e9) {
