@@ -129,7 +129,19 @@ absl::StatusOr<Capacity> ClosedLoop::Measure(const std::atomic<bool>& stop) {
   const auto from =
       Clock::now();  // first: no answer counts that came while nobody looked at the clock
   const uint64_t before = answers_;
-  const auto measured = [&] { return SecondsSince(from) >= options_.seconds; };
+  // Whole turnovers: answers may come in bursts of all that is in flight, and a phase that ends by the clock alone would
+  // hold one burst too few, or none. So when its time is over, it lasts until the turnover that is under way is whole.
+  // It ends: every call has a timeout.
+  uint64_t enough = 0;
+  const auto measured = [&] {
+    if (enough == 0) {
+      if (SecondsSince(from) < options_.seconds) {
+        return false;
+      }
+      enough = ((answers_ - before) / turnover + 1) * turnover;
+    }
+    return answers_ - before >= enough;
+  };
   if (absl::Status status = WaitUntil(measured, stop); !status.ok()) {
     return status;
   }

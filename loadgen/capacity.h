@@ -17,18 +17,18 @@ struct CapacityOptions {
   AsyncCallerOptions caller = {};
   int in_flight = 256;        // fewer where the workload has fewer streams (Workload::MostInFlight)
   double warmup_seconds = 2;  // and until as many answers came as are kept in flight
-  double seconds = 5;
+  double seconds = 5;         // at least; and until the turnover under way is whole: at least one
   uint64_t seed = 1;
 };
 
 struct Capacity {
   double per_second = 0;
   uint64_t answers = 0;
-  double seconds = 0;
+  double seconds = 0;  // that the measurement took
   int in_flight = 0;
 };
 
-// Blocks for warm-up and measurement. The server's error where a request fails, also by its timeout.
+// Blocks for warm-up and measurement. What it tells is never 0: as many answers came as were in flight, or more. The server's error where a request fails, also by its timeout.
 absl::StatusOr<Capacity> MeasureCapacity(const CapacityOptions& options, const Workload& workload,
                                          const std::atomic<bool>& stop);
 

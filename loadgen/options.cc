@@ -90,7 +90,7 @@ Flags MakeFlags(Options& options, Texts& texts) {
   flags.Add("capacity-warmup", &options.capacity_warmup, "SECONDS",
             "At least so long before capacity is measured.");
   flags.Add("capacity-duration", &options.capacity_duration, "SECONDS",
-            "How long capacity is measured.");
+            "At least so long capacity is measured, and until all that is in flight was answered.");
   flags.Add("timeout", &options.timeout, "SECONDS",
             "A request without an answer after so long has failed.");
   flags.Add("connections", &options.connections, "N", "Connections to spread requests over.");

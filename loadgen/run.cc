@@ -193,7 +193,8 @@ double Run::MeasuredSeconds() const {
 
 RunResult Run::Measure(const ProgressCallback& progress) {
   const double cpu_before = CpuSeconds();
-  start_ns_ = clock_.Now() + kLeadNs;
+  const int64_t begin_ns = clock_.Now();
+  start_ns_ = begin_ns + kLeadNs;
   const int64_t measure_from_ns = static_cast<int64_t>(options_.warmup_seconds * 1e9);
   std::thread sender([this] { SendAll(); });
   while (!WaitForSender(1)) {
@@ -203,7 +204,9 @@ RunResult Run::Measure(const ProgressCallback& progress) {
   }
   sender.join();
   Drain(progress);
-  const double wall = static_cast<double>(clock_.Now() - start_ns_) * 1e-9;
+  // Of the same time, and of no less than the lead, which an empty schedule does not wait for.
+  const double cpu = CpuSeconds() - cpu_before;
+  const double wall = static_cast<double>(std::max(clock_.Now() - begin_ns, kLeadNs)) * 1e-9;
   over_ = true;
   caller_.reset();  // what is still in flight was never answered
 
@@ -230,7 +233,7 @@ RunResult Run::Measure(const ProgressCallback& progress) {
   }
   result.errors = errors_;
   result.priority = priority_;
-  result.cpu_cores = (CpuSeconds() - cpu_before) / std::max(wall, 1e-3);
+  result.cpu_cores = cpu / wall;
   result.samples = samples_;
   return result;
 }

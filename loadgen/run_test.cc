@@ -380,6 +380,20 @@ TEST(RunTest, AScheduleThatNoMemoryHoldsIsRefusedBeforeItIsMade) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(RunTest, AnEmptyScheduleIsInvalidAndUsesNoMoreThanThisMachinesCores) {
+  Bench bench({});
+  RunOptions options = bench.Options();
+  options.process = ArrivalProcess::kPoisson;
+  options.rate = 1e-9;
+  const auto result = RunOpenLoop(options, *bench.workload, {}, bench.stop);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_EQ(result->samples->size(), 0u);
+  EXPECT_GE(result->cpu_cores, 0);
+  EXPECT_LE(result->cpu_cores, std::thread::hardware_concurrency());
+  ASSERT_EQ(result->verdict.findings.size(), 1u);
+  EXPECT_EQ(result->verdict.findings[0].remedy, "raise --rate or --duration: no request was due");
+}
+
 TEST(RunTest, WithoutAServerThereIsNoRun) {
   Bench bench({});
   RunOptions options = bench.Options();
@@ -437,6 +451,36 @@ TEST(CapacityTest, TheWarmUpLastsUntilAsManyAnswersCameAsAreInFlight) {
   options.seconds = 1000;
   EXPECT_EQ(MeasureCapacity(options, *bench.workload, bench.stop).status().code(),
             absl::StatusCode::kCancelled);
+}
+
+// Four are answered every 400 ms, together: a phase of 10 ms by the clock would hold none of them.
+TEST(CapacityTest, WhoeverAnswersSlowlyIsMeasuredForAWholeTurnover) {
+  Bench bench({.delay = std::chrono::milliseconds(400)});
+  CapacityOptions options;
+  options.caller.url = bench.server->address();
+  options.in_flight = 4;
+  options.warmup_seconds = 0.01;
+  options.seconds = 0.01;
+  const auto capacity = MeasureCapacity(options, *bench.workload, bench.stop);
+  ASSERT_TRUE(capacity.ok()) << capacity.status();
+  EXPECT_GE(capacity->answers, 4u);
+  EXPECT_EQ(capacity->per_second, static_cast<double>(capacity->answers) / capacity->seconds);
+  EXPECT_LE(static_cast<double>(capacity->answers), capacity->seconds * 4 / 0.39 + 4)
+      << "by the time that they really took";
+}
+
+TEST(CapacityTest, AServerThatAnswersNothingHasNoCapacity) {
+  Bench bench({.delay = kNever});
+  CapacityOptions options;
+  options.caller.url = bench.server->address();
+  options.caller.timeout = std::chrono::milliseconds(50);
+  options.in_flight = 4;
+  options.warmup_seconds = 0;
+  options.seconds = 0.01;
+  const auto capacity = MeasureCapacity(options, *bench.workload, bench.stop);
+  EXPECT_EQ(capacity.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(std::string(capacity.status().message()),
+            "with 4 requests in flight: Deadline Exceeded");
 }
 
 TEST(CapacityTest, ARejectionSaysHowManyWereInFlight) {

@@ -29,6 +29,8 @@ Finding TooFewAnswers(const Summary& summary, uint64_t least) {
   if (rate > 0) {
     remedy = fmt::format("measure for at least {:.0f} s at this rate (--duration)",
                          std::ceil(1.1 * static_cast<double>(least) / rate));
+  } else if (summary.offered == 0) {
+    remedy = "raise --rate or --duration: no request was due";
   } else if (summary.answered_per_second > 0) {
     remedy = "see the errors below: the server answers with nothing else";
   }

@@ -98,6 +98,9 @@ TEST(VerdictTest, TooFewAnswersNameTheDurationThatWouldDo) {
   summary.answered_per_second = 100;
   EXPECT_EQ(Judge(summary, {}, {}).findings.at(0).remedy,
             "see the errors below: the server answers with nothing else");
+  summary.offered = 0;
+  EXPECT_EQ(Judge(summary, {}, {}).findings.at(0).remedy,
+            "raise --rate or --duration: no request was due");
 }
 
 TEST(VerdictTest, RejectionsAreValidButMarked) {
