@@ -1,4 +1,4 @@
-// The load generator. Tables go to stdout, progress and complaints to stderr.
+// The load generator. Tables go to stdout, progress and complaints to stderr; tables, too, where a file is stdout.
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -157,6 +157,11 @@ absl::Status CheckFiles(const Options& options) {
   return absl::OkStatus();
 }
 
+// Where people read.
+std::ostream& Tables(const Options& options) {
+  return options.stdout_is_a_file() ? std::cerr : std::cout;
+}
+
 absl::Status WriteFile(const std::string& path, const std::string& text) {
   if (path.empty()) {
     return absl::OkStatus();
@@ -222,19 +227,19 @@ absl::Status WriteFiles(const Options& options, const Workload& workload,
 
 void PrintResults(const Options& options, const std::vector<RunResult>& runs,
                   const std::vector<double>& not_measured) {
+  std::ostream& out = Tables(options);
   if (options.sweep) {
-    std::cout << SweepText(runs);
+    out << SweepText(runs);
     const double highest = HighestSustained(runs);
-    std::cout << (highest > 0
-                      ? fmt::format("\nhighest rate sustained: {:.1f} requests/s\n", highest)
-                      : "\nno rate was sustained\n");
+    out << (highest > 0 ? fmt::format("\nhighest rate sustained: {:.1f} requests/s\n", highest)
+                        : "\nno rate was sustained\n");
     if (!not_measured.empty()) {
-      std::cout << fmt::format("not measured: {}\n", RatesText(not_measured));
+      out << fmt::format("not measured: {}\n", RatesText(not_measured));
     }
     return;
   }
   for (const RunResult& run : runs) {
-    std::cout << RunText(run);
+    out << RunText(run);
   }
 }
 
@@ -246,16 +251,16 @@ absl::StatusOr<bool> Measure(const Options& options, const std::atomic<bool>& st
   if (!workload.ok()) {
     return workload.status();
   }
-  std::cout << fmt::format("model {} at {}\n{}\n", (*workload)->name(), options.url,
-                           (*workload)->description())
-            << std::flush;
+  Tables(options) << fmt::format("model {} at {}\n{}\n", (*workload)->name(), options.url,
+                                 (*workload)->description())
+                  << std::flush;
   absl::StatusOr<Capacity> capacity = absl::NotFoundError("not asked for");
   if (options.needs_capacity()) {
     capacity = FindCapacity(options, **workload, stop);
     if (!capacity.ok()) {
       return capacity.status();
     }
-    std::cout << CapacityText(*capacity) << std::flush;
+    Tables(options) << CapacityText(*capacity) << std::flush;
   }
   std::vector<RunResult> runs;
   const double per_second = capacity.ok() ? capacity->per_second : 0;
@@ -264,7 +269,7 @@ absl::StatusOr<bool> Measure(const Options& options, const std::atomic<bool>& st
     return status;
   }
   if (!runs.empty() && !options.sweep) {
-    std::cout << ServersView(options) << "\n";
+    Tables(options) << ServersView(options) << "\n";
   }
   const std::vector<double> not_measured = NotMeasured(options.rates, per_second, runs.size());
   PrintResults(options, runs, not_measured);

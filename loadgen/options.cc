@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -80,9 +81,11 @@ Flags MakeFlags(Options& options, Texts& texts) {
   flags.Add("sweep", &texts.sweep, "FROM:TO:STEP",
             "One run for each rate, such as 20:200:20 or 10%:110%:10%; instead of --rate.");
   flags.Add("cooldown", &options.cooldown, "SECONDS", "Rest between the points of a sweep.");
-  flags.Add("json", &options.json, "FILE", "Writes everything measured; - is stdout.");
-  flags.Add("csv", &options.csv, "FILE", "Writes one line for each run; - is stdout.");
-  flags.Add("records", &options.records, "FILE", "Writes every request of the last run as CSV.");
+  flags.Add("json", &options.json, "FILE",
+            "Writes everything measured; - is stdout, and the tables go to stderr.");
+  flags.Add("csv", &options.csv, "FILE", "Writes one line for each run; - as of --json.");
+  flags.Add("records", &options.records, "FILE",
+            "Writes every request of the last run as CSV; - as of --json.");
   flags.Add("measure-capacity", &options.measure_capacity, "",
             "Only measures how many requests a second the server can answer (closed loop).");
   flags.Add("in-flight", &options.in_flight, "N",
@@ -142,6 +145,24 @@ absl::Status CheckNumbers(const Options& options) {
       return absl::InvalidArgumentError(
           fmt::format("--{}={:.17g}: the most is {:.17g}", name, value, most));
     }
+  }
+  return absl::OkStatus();
+}
+
+// Two of them on stdout could be read by nobody.
+absl::Status CheckStdout(const Options& options) {
+  std::string first;
+  for (const auto& [flag, path] :
+       {std::pair("--json", &options.json), std::pair("--csv", &options.csv),
+        std::pair("--records", &options.records)}) {
+    if (*path != "-") {
+      continue;
+    }
+    if (!first.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}=- and {}=-: only one of them can be stdout", first, flag));
+    }
+    first = flag;
   }
   return absl::OkStatus();
 }
@@ -229,6 +250,8 @@ absl::Status ReadTexts(const Texts& texts, Options& options) {
 
 }  // namespace
 
+bool Options::stdout_is_a_file() const { return json == "-" || csv == "-" || records == "-"; }
+
 bool Options::needs_capacity() const {
   return measure_capacity ||
          std::any_of(rates.begin(), rates.end(), [](const Rate& rate) { return rate.of_capacity; });
@@ -255,6 +278,9 @@ absl::StatusOr<std::optional<Options>> ParseOptions(const std::vector<std::strin
     return status;
   }
   if (absl::Status status = CheckNumbers(options); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = CheckStdout(options); !status.ok()) {
     return status;
   }
   if (absl::Status status = ReadEntries(texts, options); !status.ok()) {

@@ -43,6 +43,8 @@ struct Options {
   std::vector<Rate> rates;  // one, or the points of the sweep; none where only capacity is wanted
 
   bool needs_capacity() const;
+  // One of the files is "-": a program reads stdout, and nothing else may be written there.
+  bool stdout_is_a_file() const;
 };
 
 // None, and the help text in `help`, where --help was given. INVALID_ARGUMENT names what is wrong.

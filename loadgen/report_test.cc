@@ -406,6 +406,14 @@ TEST(OptionsTest, EveryFlagSetsItsOwn) {
   EXPECT_EQ((*ParseOptions({"--null-target=1e11"}, help))->null_target_ms, 1e11);
 }
 
+TEST(OptionsTest, AnyFileMayBeStdout) {
+  std::string help;
+  EXPECT_FALSE((*ParseOptions({"--model=m", "--json=j", "--csv=c"}, help))->stdout_is_a_file());
+  for (const std::string flag : {"--json", "--csv", "--records"}) {
+    EXPECT_TRUE((*ParseOptions({"--model=m", flag + "=-"}, help))->stdout_is_a_file()) << flag;
+  }
+}
+
 TEST(OptionsTest, WrongFlagsAreNamed) {
   std::string help;
   const auto message = [&](std::vector<std::string> arguments) {
@@ -418,6 +426,10 @@ TEST(OptionsTest, WrongFlagsAreNamed) {
   EXPECT_EQ(message({"--in-flight=0"}), "--in-flight=0: wants a positive number");
   EXPECT_EQ(message({"--measure-capacity", "--sweep=1:2:1"}),
             "--measure-capacity and --sweep exclude each other");
+  EXPECT_EQ(message({"--json=-", "--csv=-"}),
+            "--json=- and --csv=-: only one of them can be stdout");
+  EXPECT_EQ(message({"--records=-", "--csv=-"}),
+            "--csv=- and --records=-: only one of them can be stdout");
   EXPECT_EQ(message({"--warmup=-1"}), "--warmup=-1: must not be negative");
   EXPECT_EQ(message({"--timeout=1e10"}), "--timeout=10000000000: the most is 100000000");
   for (const std::string flag : {"--warmup", "--cooldown", "--capacity-warmup"}) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -77,13 +78,14 @@ struct Loaded {
   Json run;          // the first run of it; null: there was none
 };
 
-// Forty requests, one every 25 ms. `first`: what the shell does before it becomes the load generator.
+// Forty requests, one every 25 ms. `first`: what the shell does before it becomes the load generator. Flags may end
+// with a 2>FILE: then the text is that of stdout alone.
 Loaded Load(const std::string& flags, const std::string& first = "") {
   const std::string json = TempFile("run.json");
   std::remove(json.c_str());
   const std::string command = fmt::format(
-      "{}exec loadgen/cellbatch-loadgen --url={} --rate=40 --duration=1 --warmup=0 "
-      "--arrivals=constant --min-answers=1 --timeout=120 --json={} {} 2>&1",
+      "{}exec loadgen/cellbatch-loadgen 2>&1 --url={} --rate=40 --duration=1 --warmup=0 "
+      "--arrivals=constant --min-answers=1 --timeout=120 --json={} {}",
       first, Served::Get().address(), json, flags);
   Loaded loaded;
   FILE* pipe = popen(command.c_str(), "r");
@@ -251,6 +253,27 @@ TEST_F(LoadgenCallTest, AFileThatCannotBeWrittenIsSaidBeforeAnythingIsSent) {
         << loaded.text;
   }
   EXPECT_EQ(Served::Get().Answered("lstm"), before);
+}
+
+TEST_F(LoadgenCallTest, WhereAFileIsStdoutNothingElseIsThere) {
+  const std::string tables = TempFile("tables.txt");
+  const Loaded json = Load("--model=lstm --json=- 2>" + tables);
+  const Json all = Json::parse(json.text, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(all.is_object()) << json.text;
+  EXPECT_EQ(all["runs"].at(0)["completed"], 40);
+  for (const char* says : {"model lstm at ", "\nresponse ", "VALID: "}) {
+    EXPECT_NE(ReadFile(tables).find(says), std::string::npos) << ReadFile(tables);
+  }
+  const Loaded csv = Load("--model=lstm --sweep=40:40:1 --csv=- 2>" + tables);
+  EXPECT_EQ(csv.text.find("model,process,seed,"), 0u) << csv.text;
+  EXPECT_EQ(std::count(csv.text.begin(), csv.text.end(), '\n'), 2) << csv.text;
+  EXPECT_NE(ReadFile(tables).find(" rate"), std::string::npos) << ReadFile(tables);
+  const Loaded capacity = Load(
+      "--model=lstm --measure-capacity --in-flight=2 --capacity-warmup=0 --capacity-duration=0.1 "
+      "--json=- 2>" +
+      tables);
+  EXPECT_TRUE(Json::accept(capacity.text)) << capacity.text;
+  EXPECT_NE(ReadFile(tables).find("requests/s (closed loop"), std::string::npos);
 }
 
 // The second point wants more requests than a schedule may have.
