@@ -58,7 +58,7 @@ TEST(ReportTest, ARunReadsAsATableAndAVerdict) {
 
 TEST(ReportTest, AnInvalidRunSaysWhyAndWhatToDo) {
   const std::string text = RunText(MakeRun(458));
-  EXPECT_NE(text.find("INVALID: 458 answers, a p99 needs 459\n"
+  EXPECT_NE(text.find("INVALID: 458 answers, --min-answers asks for 459, as a p99 needs\n"
                       "  do: measure for at least 6 s at this rate (--duration)\n"),
             std::string::npos)
       << text;
@@ -323,7 +323,8 @@ TEST(ReportTest, InRecordsWhoGotNoAnswerHasFailed) {
 TEST(SweepTest, ATableHasALineForEachPointAndTheReasonsBelow) {
   const std::string text = SweepText({MakeRun(1000, 100), MakeRun(10, 200)});
   EXPECT_NE(text.find("offered/s"), std::string::npos);
-  EXPECT_NE(text.find("\nat 200.0 requests/s\nINVALID: 10 answers, a p99 needs 459\n"),
+  EXPECT_NE(text.find("\nat 200.0 requests/s\n"
+                      "INVALID: 10 answers, --min-answers asks for 459, as a p99 needs\n"),
             std::string::npos)
       << text;
 }

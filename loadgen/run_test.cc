@@ -124,8 +124,9 @@ TEST(RunTest, OptionsAndSeedDecideWhatIsSentWhenAndTheResultSaysSo) {
     EXPECT_EQ(result->summary.seconds, 0.3);
     EXPECT_EQ(result->parts.at(0).weight, 2.5);
     EXPECT_EQ(result->parts.at(0).inputs, 3);
-    EXPECT_EQ(result->verdict.findings.back().reason,
-              std::to_string(result->summary.completed) + " answers, a p99 needs 1000000");
+    EXPECT_EQ(
+        result->verdict.findings.back().reason,
+        std::to_string(result->summary.completed) + " answers, --min-answers asks for 1000000");
     std::thread([&] { EXPECT_EQ(result->priority, RaiseThisThread()); }).join();
     const auto due = MakeArrivals({process, 1000, 0.4, seed});
     ASSERT_EQ(result->samples->size(), due.size());

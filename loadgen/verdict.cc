@@ -32,9 +32,12 @@ Finding TooFewAnswers(const Summary& summary, uint64_t least) {
   } else if (summary.offered == 0) {
     remedy = "raise --rate or --duration: no request was due";
   } else if (summary.answered_per_second > 0) {
-    remedy = "see the errors below: the server answers with nothing else";
+    remedy = "see the errors: the server answers with nothing else";
   }
-  return {fmt::format("{} answers, a p99 needs {}", summary.completed, least), remedy};
+  const bool for_p99 = least == static_cast<uint64_t>(ValuesNeeded(kTails[2]));
+  return {fmt::format("{} answers, --min-answers asks for {}{}", summary.completed, least,
+                      for_p99 ? ", as a p99 needs" : ""),
+          remedy};
 }
 
 }  // namespace

@@ -86,7 +86,11 @@ TEST(VerdictTest, TooFewAnswersNameTheDurationThatWouldDo) {
   summary.completed_per_second = 22.9;
   const Verdict verdict = Judge(summary, {}, {});
   ASSERT_EQ(verdict.findings.size(), 1u);
-  EXPECT_EQ(verdict.findings[0].reason, "458 answers, a p99 needs 459");
+  EXPECT_EQ(verdict.findings[0].reason, "458 answers, --min-answers asks for 459, as a p99 needs");
+  const VerdictLimits more{.most_send_lag_p99_ns = 1'000'000, .least_answers = 1000};
+  EXPECT_EQ(Judge(summary, more, {}).findings.at(0).reason,
+            "458 answers, --min-answers asks for 1000")
+      << "that is no p99's need";
   EXPECT_EQ(verdict.findings[0].remedy, "measure for at least 23 s at this rate (--duration)");
   summary.completed = 459;
   EXPECT_TRUE(Judge(summary, {}, {}).valid());
@@ -97,7 +101,7 @@ TEST(VerdictTest, TooFewAnswersNameTheDurationThatWouldDo) {
       << "no duration would do";
   summary.answered_per_second = 100;
   EXPECT_EQ(Judge(summary, {}, {}).findings.at(0).remedy,
-            "see the errors below: the server answers with nothing else");
+            "see the errors: the server answers with nothing else");
   summary.offered = 0;
   EXPECT_EQ(Judge(summary, {}, {}).findings.at(0).remedy,
             "raise --rate or --duration: no request was due");
