@@ -28,7 +28,8 @@ struct Capacity {
   int in_flight = 0;
 };
 
-// Blocks for warm-up and measurement. What it tells is never 0: as many answers came as were in flight, or more. The server's error where a request fails, also by its timeout.
+// Blocks for warm-up and measurement. What it tells is never 0: as many answers came as were in flight, or more. The
+// server's error where a request fails, also by its timeout.
 absl::StatusOr<Capacity> MeasureCapacity(const CapacityOptions& options, const Workload& workload,
                                          const std::atomic<bool>& stop);
 
