@@ -62,10 +62,11 @@ Verdict Judge(const Summary& summary, const VerdictLimits& limits, const Ending&
   if (summary.failed > 0) {
     verdict.findings.push_back(
         {fmt::format("{} requests failed", summary.failed),
-         "see the errors below; for timeouts lower --rate or raise --timeout"});
+         "see the errors; for timeouts lower --rate or raise --timeout"});
   }
   // A run that was stopped, or ended in its warm-up, had no time for them: nothing to be said of server or --duration.
-  const bool had_time = ending.end != SendEnd::kStopped && summary.seconds > 0;
+  const bool had_time =
+      ending.end == SendEnd::kAll || (ending.end == SendEnd::kNoRoom && summary.seconds > 0);
   if (had_time && summary.completed < limits.least_answers) {
     verdict.findings.push_back(TooFewAnswers(summary, limits.least_answers));
   }

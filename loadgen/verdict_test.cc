@@ -78,6 +78,7 @@ TEST(VerdictTest, WhetherTheServerKeptUpIsOnlySaidOfAScheduleThatWasSentToItsEnd
   summary.seconds = 0;
   EXPECT_EQ(Judge(summary, {}, {SendEnd::kNoRoom, 9}).findings.size(), 1u)
       << "but in the warm-up nothing was counted";
+  EXPECT_FALSE(Judge(summary, {}, {}).valid()) << "no answers are never enough";
 }
 
 TEST(VerdictTest, TooFewAnswersNameTheDurationThatWouldDo) {
