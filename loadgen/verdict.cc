@@ -60,9 +60,8 @@ Verdict Judge(const Summary& summary, const VerdictLimits& limits, const Ending&
                                 "see the server's log: every request must get an answer"});
   }
   if (summary.failed > 0) {
-    verdict.findings.push_back(
-        {fmt::format("{} requests failed", summary.failed),
-         "see the errors; for timeouts lower --rate or raise --timeout"});
+    verdict.findings.push_back({fmt::format("{} requests failed", summary.failed),
+                                "see the errors; for timeouts lower --rate or raise --timeout"});
   }
   // A run that was stopped, or ended in its warm-up, had no time for them: nothing to be said of server or --duration.
   const bool had_time =
