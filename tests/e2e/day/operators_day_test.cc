@@ -152,7 +152,9 @@ class OperatorsDayTest : public ::testing::Test {
         << "each request ended once";
     EXPECT_EQ(page.Sum("cellbatch_unauthenticated_total"),
               static_cast<double>(rotation_.unauthenticated()));
-    EXPECT_EQ(page.Sum("cellbatch_rejected_total"), 0) << "no bound was met";
+    const double not_there = page.Sum("cellbatch_rejected_total", {R"(reason="loading")"});
+    EXPECT_EQ(page.Sum("cellbatch_rejected_total"), not_there) << "no bound was met";
+    EXPECT_EQ(page.Ended("rejected"), not_there) << "each was of a model that was not there";
     for (const char* cut : {"cellbatch_grpc_cut_total", "cellbatch_http_cut_total"}) {
       EXPECT_EQ(page.Sum(cut), 0) << "hung up on";
     }
